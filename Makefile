@@ -26,7 +26,7 @@ READY = @$(BIN)/python docs/book_and_slides/packages.py $(1); case $$? in 0) ;; 
 HAS = @test -e $(1) || { echo "This copy of the course has no $(1): it is a handout for learners." >&2; exit 2; }
 
 .DEFAULT_GOAL := help
-.PHONY: lab .may-start update submit catch-up script help grade watch handout variant book slides memory wheelhouse \
+.PHONY: lab update submit catch-up script help grade watch handout variant book slides memory wheelhouse \
     test lint test-browser mutants fuzz house bench weights clean
 
 # Whatever is asked for that is not here. Not in the shell: one without Python learns that from the set-up.
@@ -48,6 +48,7 @@ lab: .may-start $(STAMP)  ## set up, copy new chapters to work/, open JupyterLab
 	$(COURSE) lab $(ARGS)
 
 # JupyterLab itself refuses root: that is said before anything is installed.
+.PHONY: .may-start
 .may-start:
 	@test -n "$(filter --allow-root --copy-only --help -h,$(ARGS))$$JUPYTERHUB_SERVICE_PREFIX" || test "$$(id -u)" != 0 || { \
 	    echo "JupyterLab does not start as root unless it is told to, because a notebook may do whatever root may: be" \
