@@ -44,8 +44,15 @@ export NEAREST
 
 ##@ To begin with
 
-lab: $(STAMP)  ## set up, copy new chapters to work/, open JupyterLab; without a browser: ARGS=--no-browser
+lab: .may-start $(STAMP)  ## set up, copy new chapters to work/, open JupyterLab; without a browser: ARGS=--no-browser
 	$(COURSE) lab $(ARGS)
+
+# JupyterLab itself refuses root: that is said before anything is installed.
+.PHONY: .may-start
+.may-start:
+	@test -n "$(filter --allow-root --copy-only --help -h,$(ARGS))$$JUPYTERHUB_SERVICE_PREFIX" || test "$$(id -u)" != 0 || { \
+	    echo "JupyterLab does not start as root unless it is told to, because a notebook may do whatever root may: be" \
+	        "another user, or type make lab ARGS=\"$(strip $(ARGS) --allow-root)\"." >&2; exit 2; }
 
 update: $(STAMP)  ## put your answers in work/ on newer chapters; keeps a backup
 	$(COURSE) update $(ARGS)

@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from course_lib import cards, chapter_names, short_errors
+from course_lib.results import duration
 from course_lib.short_errors import near
 from course_lib.slips import BYTES, SECONDS, SHARES, Unread, meant, refused
 
@@ -55,7 +56,7 @@ def compare(
         raise TypeError(f"compare your guess with a number, not with {measured!r}: compare(guess, measured)")
     unit = f" {unit}" if unit else ""
     digits = 3 if by == "measured" else 4
-    known = f"{_number(measured, digits)}{unit}"
+    known = _with_unit(measured, unit, digits)
     if guess is None:
         _show_guess("no guess", "", None, by, known, measured)
     elif slip := refused(guess, measured, unit, choice):
@@ -66,11 +67,16 @@ def compare(
     else:
         judged = ("right" if guess == measured else "not that one") if choice else _distance(guess, measured, digits)
         reasons = _reasons(because) if isinstance(because, str) else because
-        close = [number for number in reasons if math.isclose(guess, number, rel_tol=0.0 if choice else 0.02)]
-        reason = reasons[min(close, key=lambda number: abs(guess - number))] if close else ""
-        reason = "" if _exact(guess, measured, digits) else reason
+        near_by = [number for number in reasons if math.isclose(guess, number, rel_tol=0.0 if choice else 0.02)]
+        reason = reasons[min(near_by, key=lambda number: abs(guess - number))] if near_by else ""
+        if judged == "exact":
+            reason = ""
+        elif not reason and not choice:
+            noisy = by == "measured" and isinstance(measured, float)
+            judged = f"close: {judged}" if noisy and _close(guess, measured) else judged
+            judged = "right" if _right(guess, measured) else judged
         drawn = None if choice else guess
-        _show_guess("guess", f"{_number(guess)}{unit}", drawn, by, known, measured, judged, reason)
+        _show_guess("guess", _with_unit(guess, unit), drawn, by, known, measured, judged, reason)
 
 
 def hold_back(asked: str, slip: str, wanted: str = "a number", above: bool = False) -> None:
@@ -139,6 +145,23 @@ def _exact(guess: float, measured: float, shown: int) -> bool:
     return math.isclose(guess, float(f"{measured:.{digits}g}"), rel_tol=1e-9)
 
 
+def _right(guess: float, measured: float) -> bool:
+    """Return whether a guess is the number to the two or more digits that were typed, or within 2 % of it.
+
+    A small count is right only when it is exact: one more or one less is another number.
+    """
+    if isinstance(measured, int) and abs(measured) < 100:
+        return False
+    typed = len(f"{guess:.15g}".partition("e")[0].replace("-", "").replace(".", "").strip("0"))
+    rounded = typed >= 2 and guess == float(f"{measured:.{typed}g}")
+    return rounded or math.isclose(guess, measured, rel_tol=0.02)
+
+
+def _close(guess: float, measured: float) -> bool:
+    """Return whether a guess is within 20 % of a number, which another run may measure as well."""
+    return abs(guess - measured) <= 0.2 * abs(measured)
+
+
 def _distance(guess: float, measured: float, digits: int) -> str:
     """Return in words how far a guess is from the number: exact, 4 % too low, half as high, 9 million times as high."""
     if _exact(guess, measured, digits):
@@ -151,10 +174,19 @@ def _distance(guess: float, measured: float, digits: int) -> str:
         return f"{100 * abs(guess - measured) / abs(measured):.2g} % too {way}"
     scales = ((1e12, " trillion"), (1e9, " billion"), (1e6, " million"), (1, ""))
     scale, word = next(one for one in scales if ratio >= one[0])
-    times = f"{ratio / scale:,.0f}" if scale == 1 and ratio >= 100 else f"{ratio / scale:,.3g}"
+    times = f"{float(f'{ratio / scale:.3g}'):,.15g}"
     if times + word == "2":
         return "half as high" if way == "low" else "twice as high"
     return f"{times}{word} times as high" if way == "high" else f"the answer is {times}{word} times as high"
+
+
+def _with_unit(value: float, unit: str, digits: int = 4) -> str:
+    """Return a number with its unit as one says it: 20 µs for 2e-05 s, "as long" for 1 times as long."""
+    if unit == " s" and 0 < value < 1e-3:
+        return duration(value)
+    if value == 1 and unit.startswith(" times"):
+        return unit.removeprefix(" times").strip() or "once"
+    return f"{_number(value, digits)}{unit}"
 
 
 def _number(value: float, digits: int = 4) -> str:
@@ -335,8 +367,10 @@ def _ahead() -> dict[str, Any]:
     """Return what stands beside the notebooks about the whole course, and the chapter to go on with."""
     try:
         known = json.loads(Path(AHEAD).read_text(encoding="utf-8"))
-        told = f"{known['passed']} of {known['of']} core exercises of the course passed."
-        return {"told": f"{told} Continue with:" if known["next"] else told, "next": known["next"],
+        told, after = f"{known['passed']} of {known['of']} core exercises of the course passed.", known["next"]
+        if known.get("task"):
+            after = f"{known['task']} in chapter {known['chapter']}"
+        return {"told": f"{told} Continue with:" if after else told, "next": after,
                 "path": known["path"], "points": known.get("points"), "extra": dict(known.get("extra", {}))}
     except (OSError, ValueError, TypeError, KeyError):
         return {}  # there is none outside of work/

@@ -45,6 +45,15 @@ def near(name: str, known: Iterable[str]) -> str:
     return f"did you mean {found[0]}?" if found else ""
 
 
+def with_meant(said: str, message: str, known: Iterable[str]) -> str:
+    """Return `said` with the name that was meant, where `message` in it is about one that is not there."""
+    missing = re.search(r"name '(\w+)' is not defined", message)
+    if not missing or "did you mean" in said:
+        return said
+    hint = near(missing[1], [name for name in known if not name.startswith("_")])
+    return said.replace(missing[0], f"{missing[0]}; {hint}", 1) if hint else said
+
+
 def _hint(name: str, known: Iterable[str]) -> str:
     """Return what a name was meant to be, or all that there is, if it is little; as the end of a sentence."""
     found = [one for one in known if not one.startswith("_")]
@@ -74,10 +83,9 @@ def _show(shell: Any, kind: type, error: BaseException, stack: Any, tb_offset: A
     if isinstance(error, RankFailed) and error.error == "NameError":
         missing = re.search(r"name '(\w+)' is not defined", error.message)
         above = missing and _above(missing[1], _cell(shell))
-        hint = missing and near(missing[1], [name for name in shell.user_ns if not name.startswith("_")])
         (said,) = error._render_traceback_()
-        if above or hint and "did you mean" not in said:  # a rank has only the names that its function uses
-            told = f"{said}\n{above}" if above else said.replace(missing[0], f"{missing[0]}; {hint}", 1)
+        told = f"{said}\n{above}" if above else with_meant(said, error.message, shell.user_ns)
+        if told != said:  # a rank has only the names that its function uses
             shell._showtraceback(kind, error, [told])
             return []
     said = None if hasattr(error, "_render_traceback_") else sentence(error, shell.user_ns, _cell(shell))

@@ -112,7 +112,7 @@ def main() -> None:
                 browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
                 taken = {}
                 for name, take, size in (("notebook", pictures, SIZE), ("notebook_narrow", pictures, PHONE),
-                                         ("refused", refused, NARROW)):
+                                         ("refused", refused, SIZE), ("refused_narrow", refused, NARROW)):
                     page = browser.new_context(viewport=size, device_scale_factor=2).new_page()
                     taken |= {f"{name}{ENDS[theme]}": found for theme, found in take(page, address, "picture").items()}
                 browser.close()

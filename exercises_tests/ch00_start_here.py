@@ -189,6 +189,8 @@ def _summed(
         partly = f"{told}. This sum is not complete: receive from everyone before you send the total to anyone"
         own = f"{told}. It returned what it brought, though the other ranks got the total: rank 0 needs the total, too"
         alone = f"returned {_text(got)}: rank 0 has the total, and every other rank has to return it too"
+        came = any(event.kind == "recv" and event.rank == rank for event in trace.events)
+        never = f"{told}. That is its own value: rank 0 has the total, but rank {rank} never receives it"
         kind = str(got.dtype)[6:] if isinstance(got, torch.Tensor) else ""
         widened = kind not in ("", dtype) and equal(got, total.to(got.dtype))
         silent = ". No rank has sent anything" * (ranks > 1 and not any(trace.messages_sent))
@@ -199,6 +201,7 @@ def _summed(
         mistakes = [
             Mistake("own-value", rank == 0 and equal(got, given[0]) and equal(trace[-1], total), own),
             Mistake("own-value", all(map(equal, trace, given)), forgotten),
+            Mistake("own-value", rank > 0 and not came and equal(got, given[rank]) and equal(trace[0], total), never),
             Mistake("dtype", widened, f"returned a total that is {kind} and not {dtype}: keep the dtype of `value`"),
             Mistake("digits", rounded(got, total), lost),
             *(Mistake("not-complete", some, partly) for some in partial[:-1]),

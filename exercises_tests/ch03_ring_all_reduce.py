@@ -21,7 +21,18 @@ DTYPES = ("float32", "int64", "float64", "bfloat16")
 SIZES = ((4, (8,)), (2, (6,)), (1, (5,)), (3, (7,)), (7, (16,)), (4, (2, 5)), (5, (3,)), (3, (0,)))
 MISFIT = re.compile(r"(?P<raised>rank \d+) raised ValueError: rank (?P<sender>\d+) sends \w+\[(?P<sent>[\d, ]*)\], "
                     r"but rank (?P<receiver>\d+) receives into \w+\[(?P<into>[\d, ]*)\]")
-CIRCLE = Hint("wait in a circle", "Start the send with isend, receive, then wait.")
+CIRCLE = [
+    Hint("waits to send", "Start the send with isend, receive, then wait."),
+    Hint(
+        re.compile(r"(?s)rank 0 waits to receive from rank 1\b.*no rank receives: 0 -> 1\b"),
+        "All ranks send to the right and also wait for the right-hand neighbour: "
+        "receive from the left, (rank - 1) % P.",
+    ),
+    Hint(
+        re.compile(r"(?s)\A(?!.*(to send|no rank receives)).*to receive from rank.*wait in a circle"),
+        "Every rank receives and none has sent: start the send with isend before you receive.",
+    ),
+]
 CLOSED = Hint(
     "no such rank",
     "The ring is closed: on the right of rank r stands rank (r + 1) % P, on its left rank (r - 1) % P.",
@@ -124,7 +135,7 @@ class Ring:
     def run(self, case: Case, before: list) -> Any:
         """Run the answer; where a message does not fit its buffer, say first on which rank, and how long chunks are."""
         try:
-            return case.run(in_place, self.answer, each(before), hints=[CIRCLE, UNEVEN, CLOSED, ALONE])
+            return case.run(in_place, self.answer, each(before), hints=[*CIRCLE, UNEVEN, CLOSED, ALONE])
         except Refused as refused:
             if not (found := MISFIT.search(str(refused))):
                 raise
@@ -175,6 +186,11 @@ class Ring:
             yield Mistake("phases-swapped", alone and elements >= ranks,
                 f"{differs}. Each chunk holds one rank's part several times: it was handed out before it was added up, "
                 "so let the reduce-scatter come first, then the all-gather", picture)
+            sent = sum(event.kind == "send" for event in results.events)
+            for shift in range(ranks) if sent == ranks * (ranks - 1) else ():
+                chunk = f"(r + {shift}) % {ranks}" if shift else "r"
+                yield Mistake("no-all-gather", equal(own_chunks(trace, shift), own_chunks(want, shift)),
+                    f"{differs}. Rank r holds only chunk {chunk} complete: the all-gather is missing", picture)
         if self.name == "reduce_scatter_ring":
             for shift in range(1, ranks):
                 yield Mistake("other-chunk", equal(own_chunks(trace, shift), own_chunks(want, shift)),

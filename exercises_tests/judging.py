@@ -25,7 +25,7 @@ from course_lib.engine import packing
 from course_lib.engine.processes import launcher
 from course_lib.notebook import remember
 from course_lib.results import Interrupted, in_a_sentence, lines_of
-from course_lib.short_errors import raiser
+from course_lib.short_errors import raiser, with_meant
 from exercises_tests.homes import HOMES, watch
 from exercises_tests.seeds import of_the_learner
 from exercises_tests.values import amount, on_ranks, same, versus
@@ -197,9 +197,13 @@ class Mistake(NamedTuple):
 class Hint(NamedTuple):
     """What a failed run means that says certain words. With a code it is a known mistake, and said first; else last."""
 
-    words: str
+    words: str | re.Pattern
     says: str
     code: str = ""
+
+    def fits(self, said: str) -> bool:
+        """Return whether a failed run that is told so means this."""
+        return bool(self.words.search(said)) if isinstance(self.words, re.Pattern) else self.words in said
 
 
 @dataclass(frozen=True)
@@ -250,7 +254,7 @@ class Case:
         self.trail[:] = launcher.LAUNCHER.trail
         if failure.error == "NotImplementedError":
             raise failure
-        meant = [hint for hint in hints if hint.words in str(failure)]
+        meant = [hint for hint in hints if hint.fits(str(failure))]
         for hint in meant:
             if hint.code:
                 said = str(failure)
@@ -258,6 +262,9 @@ class Case:
                 told = f"{str(self).rstrip(',:')}: {hint.says.rstrip('.')}. {said}"
                 raise Refused(told, hint.code, self.see, self.trail)
         happened, says = str(failure), [hint.says for hint in meant]
+        if failure.error == "NameError":  # a rank has only the names that its function uses
+            known = {name for answer in answers for name in getattr(answer, "__globals__", ())}
+            happened = with_meant(happened, failure.message, sorted(known))
         if failure.error == "TypeError" and _takes_others(failure.message, answers):
             self.refuse(f"{happened}: {LEAVE}", "parameters", "")
         if isinstance(failure, Deadlock) and says:  # first what to do, then who waits for whom

@@ -361,7 +361,8 @@ def test_solution_shows_the_source():
         (12_288_000_000, "guess 12,288,000,000 bytes   measured 6,144 bytes   2 million times as high"),
         (12_288, "guess 12,288 bytes   measured 6,144 bytes   twice as high"),
         (2048, "guess 2,048 bytes   measured 6,144 bytes   the answer is 3 times as high"),
-        (6100, "guess 6,100 bytes   measured 6,144 bytes   0.72 % too low"),
+        (6100, "guess 6,100 bytes   measured 6,144 bytes   right"),
+        (5100, "guess 5,100 bytes   measured 6,144 bytes   17 % too low"),
         (6144, "guess 6,144 bytes   measured 6,144 bytes   exact"),
         (6144.0, "guess 6,144 bytes   measured 6,144 bytes   exact"),
         (0, "guess 0 bytes   measured 6,144 bytes   too low"),
@@ -460,6 +461,29 @@ def test_a_choice_that_cannot_be_read_is_told_how_choices_are_named(guess, refus
 def test_a_measured_number_is_shown_with_three_digits_and_a_whole_one_with_all(measured, by, shown, capsys):
     compare(None, measured, "ms", by=by)
     assert capsys.readouterr().out == f"no guess   {by} {shown} ms\n"
+
+
+@pytest.mark.parametrize(("guess", "measured", "unit", "by", "said"), [
+    (0.65, 0.652, "s", "simulated", "guess 0.65 s   simulated 0.652 s   right"),
+    (0.66, 0.652, "s", "simulated", "guess 0.66 s   simulated 0.652 s   right"),
+    (0.7, 0.652, "s", "simulated", "guess 0.7 s   simulated 0.652 s   7.4 % too high"),
+    (20, 23.04, "times", "measured", "guess 20 times   measured 23 times   close: 13 % too low"),
+    (15, 23.04, "times", "measured", "guess 15 times   measured 23 times   the answer is 1.54 times as high"),
+    (50, 51, "steps", "measured", "guess 50 steps   measured 51 steps   2 % too low"),
+    (1, 23.04, "times", "measured", "guess once   measured 23 times   the answer is 23 times as high"),
+    (4, 1, "times as large", "by formula", "guess 4 times as large   by formula as large   4 times as high"),
+    (0.665, 2e-05, "s", "simulated", "guess 0.665 s   simulated 20 µs   33,200 times as high"),
+])  # fmt: skip
+def test_a_guess_that_rounds_as_the_number_does_is_right_and_one_near_what_varies_is_close(
+    guess, measured, unit, by, said, capsys
+):
+    compare(guess, measured, unit, by=by)
+    assert capsys.readouterr().out == said + "\n"
+
+
+def test_a_guess_that_a_sentence_answers_is_not_called_right(capsys):
+    compare(4, 4.02, because={4: "The root sends, too."})
+    assert "right" not in capsys.readouterr().out
 
 
 def test_compare_calls_nothing_guessed_and_nothing_measured_exact(capsys):

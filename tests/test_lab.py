@@ -69,8 +69,9 @@ def test_the_theme_follows_the_system(course):
 
 def test_root_is_told_what_to_type(course, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    with pytest.raises(ChapterError, match="make lab ARGS=--allow-root"):
-        lab.prepared([], course, {})
+    for typed, advised in (([], "--allow-root"), (["--no-browser"], "--no-browser --allow-root")):
+        with pytest.raises(ChapterError, match=f'make lab ARGS="{advised}"'):
+            lab.prepared(typed, course, {})
     assert lab.prepared(["--allow-root"], course, {}).command
 
 

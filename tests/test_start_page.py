@@ -117,6 +117,7 @@ def test_the_chapter_to_go_on_with_is_the_one_begun_last_or_the_next_that_is_not
     assert start_page.next_of(known, {}) is known[0]
     assert start_page.next_of(known, {known[0].name: {core[0]: {"state": "passed"}}}) is known[0]
     assert start_page.next_of(known, whole | begun) is known[2] and start_page.next_of(known, whole) is known[1]
+    assert start_page.next_of(known, begun | whole) is known[2]  # begun before the first was done
     third = {known[2].name: {one.id: {"state": "passed"} for one in known[2].exercises}}
     assert start_page.next_of(known, third) is known[3]  # not back to the first
 
@@ -198,6 +199,14 @@ def test_progress_ends_with_what_comes_next(course, monkeypatch, capsys):
     said = capsys.readouterr().out
     assert said.endswith("1 of 2 core exercises of the course passed. "
                          "Continue with: 99 · Later & <later> (ch99_later.ipynb)\n")
+
+
+def test_progress_names_the_exercise_that_is_open_in_a_chapter_that_was_begun(course, monkeypatch, capsys):
+    monkeypatch.chdir(course / "work")
+    found(course, total="tried")
+    write_start(course)
+    progress()
+    assert capsys.readouterr().out.endswith("Continue with: total in chapter 98 (ch98_sums.ipynb)\n")
 
 
 def test_progress_counts_the_exercises_that_were_never_tried(course, monkeypatch, capsys):

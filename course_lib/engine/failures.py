@@ -7,6 +7,8 @@ blamed. So outcomes are sorted by time, those that only say that a peer is gone 
 
 from __future__ import annotations
 
+import ast
+import linecache
 import os
 import re
 import signal
@@ -99,7 +101,27 @@ def _how_it_died(child: Child, may_differ: bool, debug: bool) -> str:
 def still_going(rank: int, frames: list, timeout: float) -> str:
     """Describe a simulation that was ended at its timeout; its last line tells a learner on a busy machine to retry."""
     said = f"the simulation was still going on after {duration(timeout)}: rank {rank} was at{lines_of(frames)}"
+    if frames and endless(*frames[-1][:2]):
+        return f"{said}\nThis loop never ends: nothing in it sends, receives or returns"
     return f"{said}\nThe limit counts seconds of the clock: if other programs keep this machine busy, run it again"
+
+
+def endless(filename: str, number: int) -> bool:
+    """Return whether a line is in a `while` that nothing ends: no call, no way out, no change of its condition."""
+    try:
+        tree = ast.parse("".join(linecache.getlines(filename)))
+    except SyntaxError:
+        return False
+    return any(isinstance(loop, ast.While) and loop.lineno <= number <= (loop.end_lineno or 0) and not _changes(loop)
+               for loop in ast.walk(tree))
+
+
+def _changes(loop: ast.While) -> bool:
+    asked = {node.id for node in ast.walk(loop.test) if isinstance(node, ast.Name)}
+    return any(isinstance(node, ast.Call | ast.Return | ast.Break | ast.Raise | ast.Yield | ast.YieldFrom | ast.Await)
+               or isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in asked
+               or isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.ctx, ast.Store)
+               for part in (loop.test, *loop.body) for node in ast.walk(part))
 
 
 def hang(places: dict[int, list | None], timeout: float, alone: bool = False) -> str:
@@ -156,6 +178,10 @@ def deadlock(found: Deadlocked, most: int = 8) -> str:
         lines += [f"  rank {rank} waits {reason}{where}" for rank, reason, _ in shown]
         if len(waiting) > most:
             lines.append(f"  ... {len(waiting) - most} more ranks wait")
+    if found.unreceived:
+        arrows = [f"{sender} -> {receiver}" for sender, receiver in found.unreceived]
+        more = f", and {len(arrows) - most} more" if len(arrows) > most else ""
+        lines.append(f"Started by isend, but no rank receives: {', '.join(arrows[:most])}{more}.")
     if found.cycle:
         lines.append(f"They wait in a circle: {' -> '.join(map(str, found.cycle))}.")
     elif found.returned:

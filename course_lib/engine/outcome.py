@@ -78,6 +78,8 @@ class Deadlocked:
     cycle: list[int]
     """A cycle of waiting ranks, the first one again at the end; empty if there is none."""
     returned: list[int]
+    unreceived: list[tuple[int, int]] = field(default_factory=list)
+    """Sender and receiver of each isend that a waiting rank has started and no rank receives."""
     printed: list[str] = field(default_factory=list)
     imported: list[str] = field(default_factory=list)
 

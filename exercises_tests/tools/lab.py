@@ -22,7 +22,7 @@ This is a JupyterHub, where JupyterLab runs already: open start.md in the folder
 Markdown Preview). Where a chapter does not find course_lib, run %pip install -e .. in a cell and restart the kernel."""
 AS_ROOT = """\
 JupyterLab does not start as root unless it is told to, because a notebook may do whatever root may: be another user, or
-type make lab ARGS=--allow-root (without make: python -m exercises_tests lab --allow-root)."""
+type make lab ARGS="{0}" (without make: python -m exercises_tests lab {0})."""
 REMOTE = """\
 No browser is opened here. On the machine in front of you, type ssh -L 8888:localhost:8888 and this machine's name; then
 open the address below there."""
@@ -48,7 +48,7 @@ def prepared(options: list[str], root: Path, environ: Mapping[str, str]) -> Star
     if importlib.util.find_spec("jupyterlab") is None:
         raise ChapterError("JupyterLab is not installed for this Python: make lab installs it, or pip install -e .")
     if hasattr(os, "geteuid") and os.geteuid() == 0 and "--allow-root" not in options:
-        raise ChapterError(AS_ROOT)
+        raise ChapterError(AS_ROOT.format(" ".join([*options, "--allow-root"])))
     work, said = root / "work", []
     paths = [str(SETTINGS), *filter(None, [environ.get("JUPYTER_CONFIG_PATH")])]
     environment = {"PYTHONSTARTUP": str(SETTINGS / "first_error.py"), **environ,

@@ -81,11 +81,13 @@ def draw(path: Path, root: Path) -> None:
     known, found = chapters(root), found_so_far(path.parent)
     ahead, where = next_of(known, found), {chapter.name: file_of(chapter, root) for chapter in known}
     passed, of, _, _ = in_all(known, found)
+    task = next_in(ahead, here) if ahead and is_begun(here := found.get(ahead.name, {})) else None
     if not path.exists() or untouched(path):
         write(path, page(known, where, found))
     write(path.with_name(AHEAD), json.dumps({
         "passed": passed, "of": of,
         "next": f"{number(ahead)} · {ahead.title}" if ahead else "", "path": where[ahead.name] if ahead else "",
+        "task": task.id if task else "", "chapter": number(ahead) if ahead else "",
         "points": {chapter.name: {one.id: one.points for one in chapter.exercises} for chapter in known},
         "extra": {chapter.name: [one.id for one in chapter.exercises if one.level != "core"] for chapter in known}}))
 
@@ -99,14 +101,16 @@ def file_of(chapter: Chapter, root: Path) -> str:
 
 
 def next_of(known: list[Chapter], found: dict) -> Chapter | None:
-    """Return the chapter to continue with: the one worked on last or, if that is done, the next that is not done.
+    """Return the chapter to continue with: the one worked on last or, if that is done, a later one that was begun, or
+    else the next that is not done.
 
     Done is a chapter whose core exercises have passed or are borrowed. Behind the last chapter comes the first again.
     """
     names = [chapter.name for chapter in known]
     begun = [name for name, exercises in found.items() if name in names and is_begun(exercises)]
     here = names.index(begun[-1]) if begun else 0
-    return next((one for one in (*known[here:], *known[:here]) if not done(one, found.get(one.name, {}))), None)
+    left = [one for one in (*known[here:], *known[:here]) if not done(one, found.get(one.name, {}))]
+    return next((one for one in left if one.name in begun and one in known[here:]), next(iter(left), None))
 
 
 def next_in(chapter: Chapter, found: dict[str, dict]) -> Exercise | None:
@@ -226,14 +230,15 @@ def coming(ahead: Chapter | None, found: dict) -> str:
 
 
 def why(ahead: Chapter | None, known: list[Chapter], where: dict[str, str], found: dict) -> str:
-    """Return which other chapters are begun and not done, where the button leads to the one worked on last."""
+    """Return which other chapters are begun and not done, and whether the button leads to the one worked on last."""
     others = [one for one in known if one is not ahead and is_begun(here := found.get(one.name, {}))
               and not done(one, here)]
     if ahead is None or not others:
         return ""
     links = [f'<a href="{quote(where[one.name])}">{number(one)}: {escape(one.title)}</a> '
              f"({of_core(one, found.get(one.name, {}))})" for one in others]
-    return f"You worked on chapter {number(ahead)} last. Also begun: {listed(links)}."
+    last = f"You worked on chapter {number(ahead)} last. " if ahead.name == list(found)[-1] else ""
+    return f"{last}Also begun: {listed(links)}."
 
 
 def of_core(chapter: Chapter, found: dict[str, dict]) -> str:

@@ -279,6 +279,11 @@ def only_rank_0_returns(dist, value):
     return total
 
 
+@wrong("sum_on_every_rank", "own-value", "on 2 ranks", "rank 0 has the total, but rank 1 never receives it", earned=0)
+def total_is_never_handed_out(dist, value):
+    return value if (total := only_rank_0_returns(dist, value)) is None else total
+
+
 @wrong("sum_on_every_rank", "too-many-bytes", "rank 0 sent 12,288 bytes", "3,072 will do")
 def gathers_and_everyone_adds(dist, value):
     rank, ranks = dist.get_rank(), dist.get_world_size()

@@ -50,6 +50,26 @@ def scatter_past_the_ends(dist, tensor):
         coming.add_(arrived)
 
 
+def scatter_from_the_right(dist, tensor):
+    """Sends to the right, and waits for the right-hand neighbour, too."""
+    rank, ranks, right, _ = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        arrived = torch.empty_like(chunks[(rank - 2 - step) % ranks])
+        swap(dist, chunks[(rank - 1 - step) % ranks].clone(), arrived, right, right)
+        chunks[(rank - 2 - step) % ranks].add_(arrived)
+
+
+def scatter_only_receives(dist, tensor):
+    """Has forgotten the send."""
+    rank, ranks, _, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        arrived = torch.empty_like(chunks[(rank - 2 - step) % ranks])
+        dist.recv(arrived, left)
+        chunks[(rank - 2 - step) % ranks].add_(arrived)
+
+
 def scatter_one_step_more(dist, tensor):
     """Takes P steps, in the last of which each chunk goes where it has been."""
     rank, ranks, right, left = neighbours(dist)
@@ -506,6 +526,16 @@ def once_round_and_again(dist, tensor):
             dist.send(tensor, right)
 
 
+def only_the_first_phase(dist, tensor):
+    """Adds up the chunks and hands none of them out."""
+    chunks = tensor.view(-1).tensor_split(dist.get_world_size())
+    scatter_cuts(chunks, dist, lambda going, coming: torch.empty_like(coming))
+
+
+def misspells_the_first_phase(dist, tensor):
+    scatter_cut(tensor, dist)  # noqa: F821
+
+
 def forgets_to_wait(dist, tensor):
     rank, ranks, right, left = neighbours(dist)
     chunks = tensor.view(-1).tensor_split(ranks)
@@ -720,6 +750,11 @@ WRONG = [
           ("raised TypeError: 'tuple' object", "chunks[i].add_(buf), or mine = chunks[i]; mine += buf"), 0),
     Wrong("reduce_scatter_ring", scatter_textbook, "other-chunk", ("Rank 0 ends with the sum of chunk 1",), 0),
     Wrong("reduce_scatter_ring", scatter_past_the_ends, "raised", ("no such rank", "on its left rank (r - 1) % P"), 0),
+    Wrong("reduce_scatter_ring", scatter_from_the_right, "deadlock",
+          ("a deadlock. All ranks send to the right and also wait for the right-hand neighbour: receive from the left",
+           "no rank receives: 0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0."), 0),
+    Wrong("reduce_scatter_ring", scatter_only_receives, "deadlock",
+          ("a deadlock. Every rank receives and none has sent: start the send with isend",), 0),
     Wrong("reduce_scatter_ring", scatter_one_step_more, "raised", ("on 1 rank", "P-1 steps, so none on one rank"), 2),
     Wrong("reduce_scatter_ring", scatter_rows, "not-flattened", ("of shape (2, 5) here, and without view(-1)",), 2),
     Wrong("reduce_scatter_ring", scatter_into_the_whole, "wrong-length",
@@ -782,6 +817,10 @@ WRONG = [
     Wrong("ring_all_reduce", only_rank_0_gets_it, "value",
           ("the tensor on rank 1 is", "Rank 0 has the sum, so let it reach rank 1, too"), 0),
     Wrong("ring_all_reduce", once_round_and_again, "whole-tensor", ("You are passing the whole tensor on",), 3),
+    Wrong("ring_all_reduce", only_the_first_phase, "no-all-gather",
+          ("Rank r holds only chunk r complete: the all-gather is missing",), 0),
+    Wrong("ring_all_reduce", misspells_the_first_phase, "raised",
+          ("name 'scatter_cut' is not defined; did you mean scatter_cuts?",), 0),
     Wrong("ring_all_reduce", forgets_to_wait, "raised", ("without wait() on 3 isends to rank",), 0),
     Wrong("ring_all_reduce", whole_when_uneven, "whole-tensor", ("on 3 ranks with 100 elements",), 3),
     Wrong("ring_all_reduce", floats_only, "raised", ("of int64 rank", "torch.empty_like(that chunk)"), 2),

@@ -25,13 +25,14 @@ def frames_of(rank: Rank) -> list[tuple[str, int, str]]:
 
 def found(ranks: list[Rank]) -> Deadlocked:
     """Return the Deadlocked outcome of a simulation in which nobody can run."""
-    waiting, edges = [], {}
+    waiting, edges, unreceived = [], {}, []
     for rank in ranks:
         if not rank.finished:
             reason, edges[rank.index] = _reason(rank.waits_for)
             waiting.append((rank.index, reason, frames_of(rank)))
+            unreceived += [(rank.index, one.peer) for one in rank.open_handles if _unreceived(one, rank)]
     returned = [rank.index for rank in ranks if rank.finished]
-    return Deadlocked(waiting, _cycle(edges), returned)
+    return Deadlocked(waiting, _cycle(edges), returned, unreceived)
 
 
 def _reason(thing: Any) -> tuple[str, list[int]]:
@@ -46,6 +47,11 @@ def _reason(thing: Any) -> tuple[str, list[int]]:
     if isinstance(thing, Agent) and not absent:  # all are here, but an earlier collective of theirs is not over
         return f"in {thing.name}", []
     return f"in {thing.name} for {_ranks(absent)}", absent
+
+
+def _unreceived(handle: Any, rank: Rank) -> bool:
+    """Return whether a handle is of an isend that no rank has received, other than the one that its rank waits for."""
+    return isinstance(handle, Posting) and handle.kind == "send" and handle.end is None and handle is not rank.waits_for
 
 
 def _ranks(ranks: list[int]) -> str:
