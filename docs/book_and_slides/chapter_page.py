@@ -53,6 +53,8 @@ REWORDED = {  # what tells how to work in a notebook, and how it is on a page
     "- **A check** below each exercise. It says whether your function is right and, if not, which mistake it makes.":
         "- **An answer** to each exercise, which is folded here. In the notebook a check stands below each exercise, "
         "and says which mistake your function makes.",
+    "In the notebook, click the grey cell below and press Shift+Enter. It draws four of these copies.":
+        "The picture shows four of these copies.",
     "Then run the check. If you are stuck": "In the notebook a check stands below each exercise. If you are stuck",
     "The last one, `borrow`, fetches the course's answer for no points. After you have passed, "
     '`solution("even_to_odd")` shows that answer.': "Below them the course's answer is folded.",
