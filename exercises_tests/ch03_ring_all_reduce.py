@@ -29,6 +29,11 @@ CIRCLE = [
         "receive from the left, (rank - 1) % P.",
     ),
     Hint(
+        re.compile(r"(?s)rank 0 waits to receive from rank (?!1\b)(\d+)\b.*no rank receives: 0 -> \1\b"),
+        "All ranks send to the left and also wait for the left-hand neighbour: "
+        "receive from the right, or send to the right, (rank + 1) % P.",
+    ),
+    Hint(
         re.compile(r"(?s)\A(?!.*(to send|no rank receives)).*to receive from rank.*wait in a circle"),
         "Every rank receives and none has sent: start the send with isend before you receive.",
     ),

@@ -60,6 +60,17 @@ def scatter_from_the_right(dist, tensor):
         chunks[(rank - 2 - step) % ranks].add_(arrived)
 
 
+def scatter_from_the_left_to_the_left(dist, tensor):
+    """Waits for the left-hand neighbour, and sends to the left, too."""
+    rank, ranks, _, left = neighbours(dist)
+    chunks = tensor.view(-1).tensor_split(ranks)
+    for step in range(ranks - 1):
+        coming = chunks[(rank - 2 - step) % ranks]
+        arrived = torch.empty_like(coming)
+        swap(dist, chunks[(rank - 1 - step) % ranks].clone(), arrived, left, left)
+        coming.add_(arrived)
+
+
 def scatter_only_receives(dist, tensor):
     """Has forgotten the send."""
     rank, ranks, _, left = neighbours(dist)
@@ -753,6 +764,9 @@ WRONG = [
     Wrong("reduce_scatter_ring", scatter_from_the_right, "deadlock",
           ("a deadlock. All ranks send to the right and also wait for the right-hand neighbour: receive from the left",
            "no rank receives: 0 -> 1, 1 -> 2, 2 -> 3, 3 -> 0."), 0),
+    Wrong("reduce_scatter_ring", scatter_from_the_left_to_the_left, "deadlock",
+          ("a deadlock. All ranks send to the left and also wait for the left-hand neighbour: receive from the "
+           "right, or send to the right",), 0),
     Wrong("reduce_scatter_ring", scatter_only_receives, "deadlock",
           ("a deadlock. Every rank receives and none has sent: start the send with isend",), 0),
     Wrong("reduce_scatter_ring", scatter_one_step_more, "raised", ("on 1 rank", "P-1 steps, so none on one rank"), 2),
